@@ -48,7 +48,7 @@ LATENCY = {"mesh": 4, "tree": 5}
 DEVICE = "LFE5U-25F"
 #: Logic cells of nextpnr for each cell of these columns, about; and how many a block may have on `DEVICE`, 70 %.
 _LOGIC, _FITS = {"LUT4": 1, "DPR16X4": 6, "CCU2C": 2}, 17_000
-# The placer goes on in steps half as large as its usual ones, which takes longer.
+# From step to step the placer pulls cells harder towards free places: here half as much harder as usual.
 _SMALLER_STEPS = ("--placer-heap-alpha", "0.05")
 #: By how much a block may grow beyond its budget.
 GROWTH = 0.03
@@ -198,7 +198,7 @@ def measured(
                     paths.append(slowest(report, clock, known, 1))
 
             def again(*options: str) -> list[dict[str, float]]:
-                """The clocks with which it is aimed at."""
+                """The clocks of each seed, of a nextpnr that is asked for ``aim`` MHz."""
                 reports = pool.map(lambda seed: _placed(directory, device, seed, aim, options), range(1, seeds + 1))
                 return [_clocks(report) for report in reports]
 

@@ -99,9 +99,15 @@ def test_a_placed_block_has_a_clock_and_a_path_for_each_seed():
 
 
 @pytest.mark.push
-def test_a_block_that_misses_its_clock_is_aimed_at_it():
+def test_a_block_that_misses_its_clock_is_aimed_at_it(monkeypatch):
     """With the seeds that missed it, in their order; one that has its clock is not placed again."""
+    given, run = [], area.subprocess.run
+    monkeypatch.setattr(area.subprocess, "run", lambda command, **how: (given.append(command), run(command, **how))[1])
     missed, met = (size(Outer(), registered=("i",), seeds=3, aim=mhz) for mhz in (2000, 10))
+    placed = [command for command in given if "--seed" in command]
+    assert [("--freq 2000" in text, "--placer-heap-alpha" in text) for text in map(" ".join, placed)] == [
+        *[(False, False)] * 3, *[(True, False)] * 3, *[(True, True)] * 3, *[(False, False)] * 3,
+    ]  # fmt: skip
     assert met.aimed == met.stepped == () and met.clocks == missed.clocks
     for again, median in ((missed.aimed, missed.aimed_mhz), (missed.stepped, missed.stepped_mhz)):
         clocks = [min(found.values()) for found in again]

@@ -334,7 +334,7 @@ class Registers(Record):
     ready_from: int
     rests: int  # in this cycle all of its services rest
     withheld: int  # of what its host offers, what its highest service leaves waiting until it moves itself: `Flow`
-    left: int  # of its deliver FIFOs, a bit each, and completions, those of which its lowest service takes nothing yet
+    left: int  # deliver FIFOs, a bit each, and completions: its lowest service takes none of them before it steps again
     granted: int  # a Send that is to be judged, or `NONE`
     probing: int  # the silent node that is being probed
     chosen: int  # the latest cycle in which a request is chosen

@@ -40,8 +40,9 @@ def pops(s, flow):
 
 @jit
 def next_look(flow, busy):
-    """When a number is placed, or an entry may be popped; that a message's record is there, the NI says.  While flow is
-    ``busy`` otherwise nobody sees what becomes of numbers that are void.
+    """When a number is placed, or an entry may be popped; that a message's record is there, the NI says.
+
+    ``busy``: flow does not become idle soon, so that nobody sees when numbers that are void are done with.
     """
     nearest = min(flow.settle_at, flow.settle_own_at)
     if busy and places_nothing(flow):
@@ -299,7 +300,7 @@ def placed(flow):
 
 @jit
 def places_nothing(flow):
-    """Whether all numbers that the placer has, or that wait for it, are void: nobody sees when it comes to them."""
+    """Whether all numbers that the placer has, or that wait for it, are void: no cell is placed."""
     if flow.placing > 0 and flow.place_mask:
         return False
     waiting, run = flow.journal[0].level, entry_at(flow, 0)

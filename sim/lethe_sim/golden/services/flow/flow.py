@@ -18,6 +18,7 @@ from lethe_sim.golden.state import LEFT_COMPLETIONS, NONE, Delivery
 
 from . import (
     accept,
+    asleep,
     congestion,
     control,
     drain,
@@ -32,7 +33,6 @@ from . import (
     tasks,
     tick,
     turns,
-    unseen,
 )
 from .peers import first_noticed
 from .send import Attempt
@@ -66,7 +66,7 @@ def offer(s):
     """Below go datagrams, control words, cancels and sweeps; messages that arrive are judged."""
     flow, below, above = Flow(s.numbers), s.below.drives, s.above.drives
     if flow.stepped < s.cycle - 1:
-        unseen.catch_up(flow, s.cycle)
+        asleep.catch_up(flow, s.cycle)
         if turns.data_acts(flow, s.cycle):
             accept.judge(flow, accept.arrival_of(flow, s.cycle))
     below.quiesce, below.link_disable = above.quiesce, above.link_disable
@@ -315,7 +315,7 @@ def leaves(s):
     flow = Flow(s.numbers)
     left = _LEFT_CONTROL if flow.word_state == hear.FULL else 0
     if flow.job == Job.NONE or (flow.job in (Job.TICK, Job.TASK) and not s.below.shows.completion_valid):
-        # Jobs that are not seen may end before the next step.
+        # The jobs of a walk or a task that nobody sees may be over before the next step.
         return left
     return left | LEFT_COMPLETIONS
 
@@ -351,7 +351,7 @@ def look_ahead(flow, cycle, ended):
     if flow.fetch_cell != NONE:
         nearest = min(nearest, flow.fetch_at + fetch.READ)
     nearest = min(nearest, queue.shows_from(flow.completions[0]), queue.shows_from(flow.host_notices[0]))
-    return max(min(nearest, drain.next_look(flow, unseen.has_rows(flow)), merge.next_look(flow)), soon)
+    return max(min(nearest, drain.next_look(flow, tasks.has_rows(flow)), merge.next_look(flow)), soon)
 
 
 @jit
@@ -368,12 +368,12 @@ def moves(flow):
 
 @jit
 def jobs_ahead(flow, cycle, ended):
-    """The next cycle in which a job may begin or act, and is seen."""
+    """The next cycle in which a job may begin or act, if somebody may see it; ``ended`` as for `look_ahead`."""
     soon = cycle + 1
-    if unseen.has_rows(flow) and not ended:
-        unseen_until = unseen.until(flow, cycle)
-        if unseen_until > 0:
-            return unseen_until
+    if tasks.has_rows(flow) and not ended:
+        until = asleep.task_until(flow, cycle)
+        if until > 0:
+            return until
     # What is offered below until it is taken is offered in every cycle, whatever job is under way.
     if tasks.sweeps(flow) or flow.cancelling:
         return soon
@@ -386,7 +386,7 @@ def jobs_ahead(flow, cycle, ended):
             return max(soon, flow.job_at)
     elif tasks.has_job(flow) or flow.leaving or flow.word_state == hear.FULL:
         begins = max(soon, flow.free_from)
-        return begins + tick.STEP if jobs.next_unseen(flow, begins) else soon
+        return begins + tick.STEP if jobs.next_own(flow, begins) else soon
     nearest = tick.next_look(flow, cycle)
     if flow.control_queue[0].level > 0:
         told = flow.ready_from + flow.silence

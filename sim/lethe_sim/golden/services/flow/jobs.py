@@ -14,11 +14,9 @@ _COMPLETION, _CONTROL, _SET, _TICK, _SEND, _PROBE, _CANCEL, _TASK = (1 << job fo
 @jit
 def asking(s, flow):
     """The jobs that have something to do, a bit each."""
-    found = 0
+    found = asking_own(flow)
     if s.below.shows.completion_valid:
         found |= _COMPLETION
-    if flow.word_state == hear.FULL:
-        found |= _CONTROL
     if s.above.drives.set_valid:
         found |= _SET
     if tick.may_begin(flow, s.cycle):
@@ -26,6 +24,13 @@ def asking(s, flow):
     tells, seeks = control.waits(flow, s.cycle), probe.is_sought(flow, s.cycle)
     if (tells or seeks) and control.may_send(s, flow):
         found |= (_SEND if tells else 0) | (_PROBE if seeks else 0)
+    return found
+
+
+@jit
+def asking_own(flow):
+    """Those of them that do not depend on the cycle, the NI or the host."""
+    found = _CONTROL if flow.word_state == hear.FULL else 0
     if flow.leaving and not flow.cancelling:
         found |= _CANCEL
     if tasks.has_job(flow):
@@ -54,15 +59,12 @@ def in_turn(flow, asks):
 
 
 @jit
-def next_unseen(flow, cycle):
-    """The job that begins in ``cycle`` if neither the NI nor the host shows anything: to hear, to cancel, or that of a
-    task.  0 if there is none, or if there may be a job for another reason.
+def next_own(flow, cycle):
+    """The job that begins in ``cycle`` if the NI and the host show nothing: one of `asking_own`.
+
+    0 if none of them asks, or if another job may.
     """
-    asks = _CONTROL if flow.word_state == hear.FULL else 0
-    if flow.leaving and not flow.cancelling:
-        asks |= _CANCEL
-    if tasks.has_job(flow):
-        asks |= _TASK
+    asks = asking_own(flow)
     if asks == 0 or flow.control_queue[0].level > 0 or tick.may_begin(flow, cycle):
         return 0
     return 0 if probe.next_begin(flow) <= cycle else in_turn(flow, asks)

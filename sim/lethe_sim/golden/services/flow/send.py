@@ -76,7 +76,9 @@ def next_look(flow, cycle):
 
 @jit
 def catch_up(flow, cycle):
-    """Bring attempts that are in vain to the start of ``cycle``: what they were before a job acted does not matter."""
+    """Bring attempts that are in vain to the start of ``cycle``.  Behind a job that acted they begin anew, three cycles
+    later: those before it do not count.
+    """
     if flow.vain:
         # In the last step, perhaps: no attempt is made in the next cycles.
         again = max(flow.again_at, flow.stepped + 1, turns.quiet_from(flow))
@@ -168,7 +170,7 @@ def outcome(s, flow):
 
 @jit
 def waits_on(s, flow):
-    """Whether the record that waits for another node would still do so, and nothing else would come of an attempt."""
+    """Whether the record that waits for another node goes on waiting, and an attempt would change nothing."""
     message = message_at(flow, 0)
     if fault(s, flow, message) != 0:
         return False

@@ -90,6 +90,12 @@ def flush(flow, cycle):
 
 
 @jit
+def has_rows(flow):
+    """Whether a task is under way that flushes streams or clears rows."""
+    return flow.task != PeerTask.NONE and flow.phase <= Phase.ROWS
+
+
+@jit
 def rows_before_last(flow):
     """Steps of the task before its last row, which nobody need see: each clears a row."""
     return flow.slots - 1 - flow.task_index if flow.phase == Phase.ROWS else 0
