@@ -436,6 +436,8 @@ def device(quick: bool) -> Iterator[Figure]:
 def on_axi(quick: bool) -> Iterator[Figure]:
     """What AXI costs an NI of the preset medium, and the clock of the whole, as in `area`; with flow for one seed.
 
+    (An NI with flow on AXI is in `nodes`.)
+
     The NI's clock is that of an NI alone, whose host port is not timed; on AXI the paths from its host port count,
     too.  With registers its reset and its link enable come from flip-flops, so there is a row of an NI alone of which
     they do.
@@ -458,7 +460,6 @@ def on_axi(quick: bool) -> Iterator[Figure]:
     with_flow = {
         "AXI4-Streams of an NI with flow, medium": Block(make=lambda: Streams(flow), without=()),
         "registers of an NI with flow, medium": Block(make=lambda: Registers(flow), registered=("bus",), without=()),
-        "NI with flow, on AXI, medium": Block(make=lambda: AxiNi(flow), registered=("link_i",)),
     }
     for name, block in list((blocks | with_flow).items())[: 1 if quick else None]:
         say(f"axi: {name} (Yosys, nextpnr)")
@@ -470,6 +471,31 @@ def on_axi(quick: bool) -> Iterator[Figure]:
                 section="axi", quantity=f"{name}: the host's clock", measured=f"{reached:.0f} MHz",
                 target=f"≥ {wanted} MHz", met=reached >= wanted,
             )  # fmt: skip
+
+
+def nodes(quick: bool) -> Iterator[Figure]:
+    """What an NI and a service take in one block, and their clock there, for one seed.
+
+    With relay it is not placed: nextpnr's router had not ended after twenty minutes.
+    """
+    import relay_bench
+
+    with_flow = _with_flow({"kind": "crossbar", "nodes": 16}, 32, 1.0)
+    with_relay = relay_bench.system_of(3).replace(relay={"slots": 16})
+    on_bus = System.make(preset="medium", flow={"ports": 16}, ni=OF_NI)
+    blocks = {
+        "NI and flow, 16 nodes, 16 ports": (_node(with_flow), 1),
+        "NI with flow, on AXI, medium": (Block(make=lambda: AxiNi(on_bus), registered=("link_i",)), 1),
+        "NI and relay, 64 nodes, 16 slots": (_node(with_relay), 0),
+    }
+    for name, (block, seeds) in list(blocks.items())[: 1 if quick else None]:
+        say(f"nodes: {name} ({'Yosys, nextpnr' if seeds else 'Yosys'})")
+        yield from _sized(name, block.size(seeds=seeds), section="nodes")
+
+
+def _node(system: System) -> Block:
+    """The node of a system with services, without its trace."""
+    return Block(make=lambda: Node(system, watch=False), registered=("link_i",), without=())
 
 
 #: Cycles after which queues are filled, and in which goodput is counted.
@@ -1127,6 +1153,7 @@ SECTIONS: dict[str, Callable[..., Iterator[Figure]]] = {
     "axi": on_axi,
     "flow": on_flow,
     "relay": on_relay,
+    "nodes": nodes,
     "latency": latency,
     "queues": queues,
     "pools": pools,

@@ -50,6 +50,8 @@ DEVICE = "LFE5U-25F"
 _LOGIC, _FITS = {"LUT4": 1, "DPR16X4": 6, "CCU2C": 2}, 17_000
 # From step to step the placer pulls cells harder towards free places: here half as much harder as usual.
 _SMALLER_STEPS = ("--placer-heap-alpha", "0.05")
+#: Seconds that nextpnr has for one seed: with some, the router of a large block has not ended after twenty minutes.
+_PATIENCE = 45 * 60
 #: By how much a block may grow beyond its budget.
 GROWTH = 0.03
 #: The columns that have a budget.
@@ -244,7 +246,10 @@ def _placed(directory: File, device: str, seed: int, aim: int = 0, options: tupl
         "--seed", str(seed), "--freq", str(aim or 100), *([ECP5.routing] if aim else []), "--timing-allow-fail",
         "--quiet", "--json", "netlist.json", "--report", f"report{seed}.json", *options,
     ]  # fmt: skip
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=_PATIENCE)
+    except subprocess.TimeoutExpired:
+        raise BuildError(f"nextpnr: seed {seed} is not routed after {_PATIENCE / 60:g} minutes") from None
     if done.returncode:
         raise BuildError(f"nextpnr failed: {(done.stderr or done.stdout)[-1500:].strip()}")
     return json.loads((directory / f"report{seed}.json").read_text())

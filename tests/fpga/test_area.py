@@ -14,6 +14,7 @@ from amaranth.lib.wiring import In, Out
 
 from lethe_fpga import area
 from lethe_fpga.area import BLOCKS, BUDGETED, grown, size
+from lethe_fpga.build import BuildError
 from lethe_fpga.families import ECP5
 
 BUDGET = json.loads(Path(__file__).with_name("budget.json").read_text())
@@ -139,6 +140,13 @@ def test_nextpnr_is_asked_for_the_clock_and_routes_anew(monkeypatch, tmp_path):
     plain, aimed = (" ".join(command) for command in asked)
     assert "--freq 100 " in plain and "--tmg-ripup" not in plain
     assert "--freq 146 --tmg-ripup " in aimed
+
+
+def test_a_router_that_does_not_end_is_told(monkeypatch, tmp_path):
+    monkeypatch.setattr(area, "_NEXTPNR", "import time; time.sleep(60)")
+    monkeypatch.setattr(area, "_PATIENCE", 0.3)
+    with pytest.raises(BuildError, match=r"^nextpnr: seed 2 is not routed after 0.005 minutes$"):
+        area._placed(tmp_path, "--25k", 2)
 
 
 def test_the_budget_is_rewritten_by_one_command(script, monkeypatch, tmp_path, capsys):

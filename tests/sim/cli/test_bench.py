@@ -8,6 +8,7 @@ import pytest
 
 from lethe.spec.config import System
 from lethe_sim.lockstep.simulators import ToolError
+from tests.helpers import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +137,30 @@ def test_a_clock_that_only_a_later_run_reaches_is_met(bench, monkeypatch):
     assert found.met and found.measured.endswith(", aimed 141 MHz, in smaller steps 152 MHz")
     assert not row(100, 140, 141, 156, stepped=(149, 149, 153)).met
     assert not row(100).met and not row(100, 140, 141, 156).met and not row(101, 148, 151, 156).met
+
+
+def test_nodes_are_an_ni_and_its_services_in_one_block(bench, monkeypatch):
+    """Each with the host port of its service, and all of its own: nothing but the trace is left out."""
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    made = []
+    cells = dict.fromkeys(bench.COLUMNS, 1)
+    monkeypatch.setattr(
+        bench.Block, "size", lambda self, *, seeds: made.append((self, seeds)) or bench.Size(cells=cells, parts={})
+    )
+    rows = list(bench.nodes(False))
+    assert [(row.section, row.met) for row in rows] == [("nodes", None)] * 3 and [seeds for _, seeds in made] == [
+        1,
+        1,
+        0,
+    ]
+    with_flow, on_bus, with_relay = (block.make() for block, _ in made)
+    assert "flow" in rows[0].quantity and "dport" in with_flow.host.send.payload.shape().members
+    assert "relay" in rows[2].quantity and hasattr(with_relay.host, "deliver_relay")
+    for node in (with_flow, with_relay):
+        assert "counter_data" in node.signature.members and "watch" not in node.signature.members
+    assert "AXI" in rows[1].quantity and isinstance(on_bus, bench.AxiNi)
+    assert made[0][0].without == made[2][0].without == ()
+    assert len(list(bench.nodes(True))) == 1
 
 
 def test_peers_are_left_out_with_a_word(bench, monkeypatch, tmp_path):
