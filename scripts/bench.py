@@ -474,9 +474,9 @@ def on_axi(quick: bool) -> Iterator[Figure]:
 
 
 def nodes(quick: bool) -> Iterator[Figure]:
-    """What an NI and a service take in one block, and their clock there, for one seed.
+    """What an NI and its service take in one block, and the clock of the block for one seed.
 
-    With relay it is not placed: nextpnr's router had not ended after twenty minutes.
+    The block with relay is not placed: nextpnr's router had not ended after twenty minutes.
     """
     import relay_bench
 

@@ -158,7 +158,7 @@ def size(
     If it misses a clock of ``aim`` MHz, it is placed and routed once more, by a nextpnr that is asked for this clock
     and routes anew what is too slow, as for a bitstream.  If it still misses it, nextpnr also places in smaller steps.
 
-    Raises `VerilogError` if Yosys fails, `BuildError` if nextpnr does.
+    Raises `VerilogError` if Yosys fails, `BuildError` if nextpnr does, or does not end in time.
     """
     outer = Unwatched(component, without, registered)
     text = verilog.emit(outer, _TOP, device=DEVICE)

@@ -148,11 +148,8 @@ def test_nodes_are_an_ni_and_its_services_in_one_block(bench, monkeypatch):
         bench.Block, "size", lambda self, *, seeds: made.append((self, seeds)) or bench.Size(cells=cells, parts={})
     )
     rows = list(bench.nodes(False))
-    assert [(row.section, row.met) for row in rows] == [("nodes", None)] * 3 and [seeds for _, seeds in made] == [
-        1,
-        1,
-        0,
-    ]
+    assert [(row.section, row.met) for row in rows] == [("nodes", None)] * 3
+    assert [seeds for _, seeds in made] == [1, 1, 0]
     with_flow, on_bus, with_relay = (block.make() for block, _ in made)
     assert "flow" in rows[0].quantity and "dport" in with_flow.host.send.payload.shape().members
     assert "relay" in rows[2].quantity and hasattr(with_relay.host, "deliver_relay")
@@ -160,6 +157,7 @@ def test_nodes_are_an_ni_and_its_services_in_one_block(bench, monkeypatch):
         assert "counter_data" in node.signature.members and "watch" not in node.signature.members
     assert "AXI" in rows[1].quantity and isinstance(on_bus, bench.AxiNi)
     assert made[0][0].without == made[2][0].without == ()
+    assert all(block.registered == ("link_i",) for block, _ in made), "the paths from the link count"
     assert len(list(bench.nodes(True))) == 1
 
 
